@@ -21,7 +21,7 @@ from commonweal.remote.member.member_file import read_member
 from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message
-from tests.remote.hostile import VICTIM, log, resigned, run, state, with_fields
+from tests.remote.hostile import VICTIM, files_with, log, resigned, run, state, with_fields
 from tests.remote.test_shown_heads import Killed, in_round
 from tests.remote.toy import NAMES, make_toy, open_toy
 
@@ -347,3 +347,15 @@ def test_before_a_round_was_opened_nothing_of_another_ledger_is_kept(tmp_path, k
     assert "operator-head.json" in {file.name for file in home.iterdir()}, "of the opening, once it succeeded"
     assert not any(OTHER in file.read_text(errors="replace") for file in home.rglob("*.json"))
     assert not any(word in log(toy) for word in ("CONTRADICTION", "DOUBTFUL", "refused to go back"))
+
+
+@pytest.mark.parametrize(("field", "kind"), [("ledger_head", "query.open"), ("trail", "query.close")])
+def test_heads_and_trails_of_known_entries_that_say_more_are_kept(tmp_path, field, kind):
+    """Whatever it promises, the operator may deny it later."""
+    toy, promise = run(tmp_path, lambda *asked: None, names=NAMES[:2], rounds=2), "round 2 is paid twice"
+    assert not (toy.home(VICTIM) / "trails" / "doubtful").exists()
+    text = resigned(toy, toy.transport.last(kind).fields[field], lambda document: document.update(note=promise))
+    for _ in range(2):
+        toy.transport.extra("train.iteration", **{field: text})
+    (place,) = files_with(toy, promise)
+    assert f"a head or trail says more than others of its format ({place})" in log(toy)

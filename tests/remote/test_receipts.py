@@ -187,7 +187,9 @@ def test_a_second_receipt_for_a_report_is_neither_doubtful_nor_kept(toy):
     again = signed_content(later, KeyDirectory(toy.folder / "operator-keys").current()).decode()
     for content in (good, again):
         agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", receipt=content))
-        assert log(toy, "north").splitlines()[-1].endswith("receipt for the report again; round-0002-1.json is kept")
+        date = json.loads(content)["document"]["at"]
+        line = f"the operator has signed a receipt for the report again, dated {date}; round-0002-1.json is kept"
+        assert log(toy, "north").splitlines()[-1].endswith(line)
     assert receipts(toy, "north") == ["round-0001-1.json", "round-0002-1.json"]
 
 

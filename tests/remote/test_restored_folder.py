@@ -68,6 +68,32 @@ def test_rounds_that_a_member_missed_are_not_trained_alone_in_a_restored_folder(
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.parametrize(("put_back_after", "kind"), [(1, "train.iteration"), (1, "query.report"), (3, "query.report")])
+def test_a_folder_of_within_the_first_round_has_the_model_that_training_alone_starts_from(
+    tmp_path, put_back_after, kind
+):
+    outcomes = []
+    for is_restored in (False, True):
+        toy = make(tmp_path / str(is_restored), rounds=4, names=("north", SILENT), mechanism=ADVANTAGE)
+        home, backup, locate, done = toy.home(SILENT), tmp_path / f"{is_restored}-1", toy.transport.locate, []
+
+        def before_answer(client, asked, home=home, backup=backup):
+            if (client, asked) == (SILENT, kind) and not backup.exists():
+                shutil.copytree(home, backup)
+
+        def located(clients, toy=toy, home=home, backup=backup, locate=locate, done=done, wanted=is_restored, **more):
+            if last_closed(toy) == put_back_after and wanted and not done:
+                done.append(restore(home, backup))
+            return locate(clients, **more)
+
+        toy.transport.before_answer, toy.transport.locate = before_answer, located
+        toy.coordinate()
+        assert len(done) == is_restored
+        outcomes.append(settled(toy.out))
+    assert list(outcomes[0][4]["inputs"]) == ["north", SILENT]
+    assert outcomes[0] == outcomes[1]
+
+
 @pytest.mark.parametrize("utility", ["gain", "advantage"])
 def test_a_late_report_is_measured_from_the_last_settled_round(tmp_path, utility):
     """The folder is put back to after round 1; round 2 was settled with the member, and it was silent in round 3."""

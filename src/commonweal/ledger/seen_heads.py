@@ -91,6 +91,9 @@ def trail_document(
     }
 
 
+TRAIL_FIELDS = frozenset({"format", "book", "first", "hashes", "at", "key_rotations"})
+
+
 def hashes_in_trail(signed: SignedDocument, *, ledger: str, operator: str) -> dict[int, str]:
     """The hashes by number of entry; raises `LedgerError` if the operator did not sign them for this ledger."""
     given = signed.document

@@ -117,6 +117,9 @@ def head_document(state: LedgerState, at: str, key_rotations: Sequence[Document]
     }
 
 
+HEAD_FIELDS = frozenset({"format", "book", "name", "at", "head", "key_rotations"})
+
+
 def read_known_head(path: Path) -> KnownHead:
     """The head that a statement, a part of one or an exported head states."""
     return _known_head(read_signed(path, WITH_HEAD), path.name, str(path))

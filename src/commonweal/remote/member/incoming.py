@@ -14,8 +14,9 @@ from commonweal.atomic_write import make_directory, write_atomically
 from commonweal.errors import CommonwealError, LedgerError, StorageError
 from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since
-from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, hashes_in_trail
+from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FIELDS, TRAIL_FORMAT, hashes_in_trail
 from commonweal.ledger.signed_files import (
+    HEAD_FIELDS,
     HEAD_FORMAT,
     WITH_HEAD,
     KnownHead,
@@ -24,7 +25,7 @@ from commonweal.ledger.signed_files import (
     signed_in,
 )
 from commonweal.remote.member.entry_comparison import LARGEST_HEAD, EntryComparison
-from commonweal.remote.member.kept_aside import APART, CONTRADICTING, EARLY_TRAIL, KeptAside
+from commonweal.remote.member.kept_aside import APART, CONTRADICTING, EARLY_TRAIL, OTHER, KeptAside
 from commonweal.remote.member.kept_statements import MOST_BYTES, Kept
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import key_in_use, replaced_by, replaced_in_words
@@ -40,6 +41,8 @@ from commonweal.remote.member.store import (
 )
 
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
+
+_FIELDS = {HEAD_FORMAT: HEAD_FIELDS, TRAIL_FORMAT: TRAIL_FIELDS}
 
 
 class Incoming:
@@ -92,7 +95,7 @@ class Incoming:
             source = kept.file or f"{STATEMENTS}/{DOUBTFUL}/not-kept"
         if known is not None:
             self._check_going_back(known, seen)
-        lines = self._learn_trail(trail, shown) if trail else []
+        lines = [*self._learn_trail(trail, shown), *self._keep_what_says_more(trail)] if trail else []
         if known is not None:
             is_in_file = statement is None or (kept is not None and bool(kept.file or kept.aside))
             content = b"" if statement is None or is_in_file else statement.encode()
@@ -249,7 +252,8 @@ class Incoming:
         lines = self._comparison.compare({known.number: known.head}, OPERATOR_HEAD)
         if known.number not in self.seen.heads() and not self._is_stated(known):
             lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
-        return [*lines, *self._comparison.compare_rotations(known.signed, "the head of an opening", {}, content)]
+        rotations = self._comparison.compare_rotations(known.signed, "the head of an opening", {}, content)
+        return [*lines, *rotations, *self._keep_what_says_more(given)]
 
     def _replaced(self, signed: SignedDocument, last: int) -> str:
         """Why the operator cannot have signed a document that ends with this entry; empty if it can."""
@@ -311,6 +315,16 @@ class Incoming:
             else f"not kept, since it has {len(content)} bytes; SHA-256 {hash_of(content)}"
         )
         return f"DOUBTFUL {what}: {reason} ({aside})"
+
+    def _keep_what_says_more(self, given: str) -> list[str]:
+        """Keep a head or trail with further fields, which an operator may deny later; returns lines for the log."""
+        content, further = given.encode(errors="surrogatepass"), frozenset[str]()
+        with suppress(Exception):  # what cannot be read is doubted already
+            document = signed_in(content, "it", tuple(_FIELDS)).document
+            further = frozenset(document) - _FIELDS[document["format"]]
+        if not further or self._kind_of_doubt(content) == "unsigned":
+            return []
+        return [f"a head or trail says more than others of its format ({self._aside.keep(content, OTHER)})"]
 
     def _kind_of_doubt(self, content: bytes) -> str:
         """What the operator signed has a room of its own, which others cannot fill."""

@@ -5,6 +5,7 @@ doubtful       the operator signed it, and it cannot be read or believed
 unsigned       nobody knows who signed it
 contradicting  it is of another ledger than the one that was seen
 early, apart   a trail that is not learned: its statement was not kept, or entries are missing before it
+other          it has fields that others of its format do not have
 key-change     the first document that names a change of the operator's key, or only that change
 """
 
@@ -17,6 +18,7 @@ from commonweal.remote.member.store import DOUBTFUL, ERROR, TRAILS, MemberStore
 
 CONTRADICTING = "contradicting"
 EARLY_TRAIL, APART = "early", "apart"
+OTHER = "other"
 MOST_DOUBTFUL = 20  # files of a kind; together at most 500 MB
 
 

@@ -96,7 +96,10 @@ class KeptReceipts:
             del awaited[receipt.report]
             self._save(awaited)
         if file is None:
-            return f"the operator has signed a receipt for the report again; {here[receipt.report]} is kept"
+            date = receipt.signed.document["at"][:40]
+            return (
+                f"the operator has signed a receipt for the report again, dated {date}; {here[receipt.report]} is kept"
+            )
         return f"the operator has signed a receipt for the report, {file.name}"
 
     def check_all_kept(self, round_number: int) -> None:

@@ -6,6 +6,7 @@ tell the member that none was, and the member would report the same gain again a
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -238,13 +239,25 @@ def recover(
     (state.settled_round, state.settled_attempt), state.settled_profit = settled, report.document["profit"]
     known = went_on_to(report.document)
     state.baseline = None if fields["utility"] == "advantage" else math.nan if known is None else known
+    state.alone = state.alone or _first_alone(state, fields, report)
     state.memory = state.under_way = None
-    state.reported = [opening for opening in state.reported if opening.round_number > settled[0]]
     state.reported = []
     return (
         f"this folder is older than the ledger: round {settled[0]} was settled with a report that was signed here and "
         "is not known here any more. What was measured then counts, as it was signed; what training remembered is lost"
     )
+
+
+def _first_alone(state: MemberState, fields: Mapping[str, Any], report: SignedReport) -> str | None:
+    """The model that training alone starts from, if the folder was put back within the first settled round."""
+    ranges = json.loads(fields.get("settled_rounds", "[]"))
+    first = ranges[0][0] if ranges else 0
+    starts = {opening.first_alone for opening in state.openings() if opening.round_number == first}
+    if report.document["round"] == first:
+        starts &= {report.document.get("opening_model")}
+    elif first != 1:  # a later round may have been opened with another model when it was run again
+        return None
+    return starts.pop() if len(starts) == 1 else None
 
 
 def refuse_after_withdrawal(store: MemberStore, state: MemberState, round_number: int) -> None:
