@@ -423,8 +423,13 @@ def test_a_changed_ledger_is_not_exported(small, make, statement, fault):
         Draft(kind="reversal", body={"entry": 4}),
         Draft(kind="round", body={"round": 9}),
         Draft(kind="reversal", body={"entry": 4, "reason": ""}, postings=(Posting("a\nb", 1), Posting("c/d", -1))),
+        Draft(
+            kind="reversal",
+            body={"entry": 4, "reason": ""},
+            postings=(Posting("clients/", 1), Posting("clients/a", -1)),
+        ),
     ],
-    ids=["kind", "reason", "round", "account"],
+    ids=["kind", "reason", "round", "account", "account of nobody"],
 )
 def test_entries_of_an_unknown_version_are_refused(small, small_file, make, draft):
     store, _ = small

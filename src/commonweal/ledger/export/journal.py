@@ -132,5 +132,7 @@ def _words(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
 
 def _check_account(account: str) -> None:
     client = client_of(account)
-    if client is not None and account not in (client_account(client), accrued_account(client)):
+    if client is None:
+        return
+    if not client or account not in (client_account(client), accrued_account(client)):
         raise ValueError(account)
