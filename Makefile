@@ -7,7 +7,7 @@ FLOWER_INSTALLED := $(VENV)/.installed-flower
 TEST_INSTALLED := $(VENV)/.installed-test
 BENCH_INSTALLED := $(VENV)/.installed-bench
 # Each worker starts with a run of whole files, whose tests share what they make; one that is done early takes over some.
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=20
 
 # Tests start hundreds of processes, and each would compile commonweal anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -9,7 +9,10 @@ import pytest
 
 
 def first_few(count: int, values: Iterable[Any]) -> list[Any]:
-    """For `pytest.mark.parametrize`: all values, marked `soak` from this one on."""
+    """For `pytest.mark.parametrize`: all values, or tuples of them, marked `soak` from this one on."""
     return [
-        value if place < count else pytest.param(value, marks=pytest.mark.soak) for place, value in enumerate(values)
+        value
+        if place < count
+        else pytest.param(*value if isinstance(value, tuple) else (value,), marks=pytest.mark.soak)
+        for place, value in enumerate(values)
     ]

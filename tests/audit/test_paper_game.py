@@ -79,7 +79,7 @@ def test_fates_are_those_of_the_decision(seed, rules):
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-@pytest.mark.parametrize("seed", first_few(2, [1, 0, 2]))
+@pytest.mark.parametrize("seed", first_few(1, [1, 0, 2]))
 def test_best_reply_equals_an_exhaustive_grid(seed, rules):
     """Hundreds of reports per client, each decided as a whole round: none is better, and the best ones are near."""
     fast, slow = games(seed, rules)

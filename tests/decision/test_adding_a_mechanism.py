@@ -129,6 +129,7 @@ def test_its_rounds_are_settled_and_verified(copy, history):
     assert f"{len(history['rounds'])} decisions" in said
 
 
+@pytest.mark.soak
 def test_a_run_that_is_resumed_knows_its_state(copy, history):
     longer = (
         "import numpy as np, json, sys; from pathlib import Path;"

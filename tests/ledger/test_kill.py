@@ -508,7 +508,7 @@ ACTIONS: dict[str, Callable[[Ledger, list[RoundToSettle]], Any]] = {
     "withdraw": lambda ledger, rounds: ledger.withdraw("zoë", 4, None),
     "rotate": lambda ledger, rounds: None if ledger.state.operator == NEXT_OPERATOR.public else ledger.rotate_key(),
 }
-EVERY_TIME = {("settle", "sqlite"), ("settle", "postgresql")}  # the others are soak tests
+EVERY_TIME = {("settle", "sqlite")}  # the others are soak tests
 
 
 @pytest.fixture

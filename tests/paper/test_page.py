@@ -19,6 +19,7 @@ from tests.paper.paper_page_text import check_words, sections, table_rows, verdi
 from tests.report import artificial_study
 
 SLOW = "learning_rate=0.01"
+COUNT = 6  # replications: enough to decide, and drawing conclusions from each takes a while
 GROWING = Script(durations=lambda mu, r: [3, *[3 + int(50 * min(mu, 0.2)) + r % 3] * 4])
 LOSING = Script(
     durations=lambda mu, r: [5, *[15] * 4], profit=lambda mu, r, t, c: (-0.02 if t > 5 else 0.2) + 0.001 * ((r + t) % 5)
@@ -29,10 +30,11 @@ LOSING = Script(
 def paper():
     outcomes = {}
     for name in EXPERIMENTS:
-        outcomes |= GROWING.outcomes(name) | LOSING.outcomes(f"{name}[{SLOW}]")
-    outcomes |= LOSING.outcomes("label-noise[algorithm=fedprox]")
+        outcomes |= GROWING.outcomes(name, replication_count=COUNT)
+        outcomes |= LOSING.outcomes(f"{name}[{SLOW}]", replication_count=COUNT)
+    outcomes |= LOSING.outcomes("label-noise[algorithm=fedprox]", replication_count=COUNT)
     studies = tuple(
-        artificial_study.experiment(name, CLIENTS, seed=number, replication_count=10)
+        artificial_study.experiment(name, CLIENTS, seed=number, replication_count=COUNT)
         for number, (name, _) in enumerate(outcomes, start=1)
     )
     study = replace(artificial_study.study(), experiments=studies, findings=findings(outcomes), alternatives=())
@@ -79,12 +81,12 @@ def test_settings_say_what_changed_under_another_choice(page):
     section = sections(page)["Where the setting differs"]
     rows = {(row[0], row[1]): row[2:] for row in table_rows(section) if len(row) == 6}
     count, surely, verdicts_changed, which = rows["learning rate", SLOW]
-    assert count == "10"
+    assert count == str(COUNT)
     assert re.fullmatch(r"[1-9]\d* of \d+", surely)
     assert re.fullmatch(r"[1-9]\d* of \d+", verdicts_changed)
     assert "C1 ✓ → ✗ on all 6; C5b ✓ → ✗ on label-noise; " in which
-    assert rows["algorithm", "algorithm=fedprox"][0] == "10"
-    assert rows["a negative budget", "losses in equal parts"][0] == "10"
+    assert rows["algorithm", "algorithm=fedprox"][0] == str(COUNT)
+    assert rows["a negative budget", "losses in equal parts"][0] == str(COUNT)
     verdict_count = rows["a negative budget", "losses in equal parts"][2].removeprefix("0 of ")
     assert verdict_count == "48", "C9a to C9c and C10, on six experiments in two regimes, and not with FedProx"
     assert not any(setting == "widths of the network" for setting, _ in rows), "no other network was run"

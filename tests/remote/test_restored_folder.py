@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.first_few import first_few
 from tests.remote.test_silence import SILENT, bodies, make
 from tests.remote.toy import INITIAL, TASK, load, settled
 
@@ -68,7 +69,9 @@ def test_rounds_that_a_member_missed_are_not_trained_alone_in_a_restored_folder(
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize(("put_back_after", "kind"), [(1, "train.iteration"), (1, "query.report"), (3, "query.report")])
+@pytest.mark.parametrize(
+    ("put_back_after", "kind"), first_few(1, [(1, "train.iteration"), (1, "query.report"), (3, "query.report")])
+)
 def test_a_folder_of_within_the_first_round_has_the_model_that_training_alone_starts_from(
     tmp_path, put_back_after, kind
 ):
@@ -94,7 +97,7 @@ def test_a_folder_of_within_the_first_round_has_the_model_that_training_alone_st
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize("utility", ["gain", "advantage"])
+@pytest.mark.parametrize("utility", first_few(1, ["advantage", "gain"]))
 def test_a_late_report_is_measured_from_the_last_settled_round(tmp_path, utility):
     """The folder is put back to after round 1; round 2 was settled with the member, and it was silent in round 3."""
     reports = []
@@ -124,7 +127,7 @@ def test_a_late_report_is_measured_from_the_last_settled_round(tmp_path, utility
     assert reports[0] == reports[1]
 
 
-@pytest.mark.parametrize("mechanism", ['mu = "inf"', ADVANTAGE])
+@pytest.mark.parametrize("mechanism", first_few(1, [ADVANTAGE, 'mu = "inf"']))
 def test_a_folder_with_another_report_of_the_round_goes_on_from_the_one_that_settled_it(tmp_path, mechanism):
     """Put back to after round 1, it reported round 2 when an older backup ran it again; then the newer one was back."""
     calm, toy = (make(tmp_path / name, mechanism=mechanism, names=("north", SILENT)) for name in ("calm", "disturbed"))
@@ -143,7 +146,7 @@ def test_a_folder_with_another_report_of_the_round_goes_on_from_the_one_that_set
     assert settled(toy.out) == settled(calm.out)
 
 
-@pytest.mark.parametrize("is_with_others", [False, True])
+@pytest.mark.parametrize("is_with_others", first_few(1, [True, False]))
 def test_a_folder_from_between_two_attempts_goes_on_from_the_second(tmp_path, is_with_others):
     """In the first attempt somebody else took part, too, so that its profit is another."""
     calm, toy = (make(tmp_path / name) for name in ("calm", "disturbed"))
@@ -229,8 +232,8 @@ def run_first_round_again(toy, tmp_path, until):
     return tmp_path / "newer"
 
 
-@pytest.mark.parametrize("mechanism", ['mu = "inf"', ADVANTAGE])
-@pytest.mark.parametrize("until", [["query.receipt"], ["query.receipt", "train.iteration"]])
+@pytest.mark.parametrize("mechanism", first_few(1, [ADVANTAGE, 'mu = "inf"']))
+@pytest.mark.parametrize("until", first_few(1, [["query.receipt", "train.iteration"], ["query.receipt"]]))
 def test_what_the_data_have_in_common_is_that_of_the_attempt_that_was_settled(tmp_path, mechanism, until):
     """The older backup agrees on something else without one member, and so starts from another model.
 

@@ -37,6 +37,7 @@ from commonweal.study.result_set import (
 from commonweal.study.rows import SCHEMA
 from commonweal.study.runner import Request, Workers, carry_out, plan, result_directory
 from tests import one_thread
+from tests.first_few import first_few
 from tests.study.small_federation import small_federation, small_federation_text
 
 GRID = (0.0, 0.05, math.inf)
@@ -157,11 +158,14 @@ def test_a_broken_results_file_alone_is_refused_and_beside_single_files_made_aga
 
 @pytest.mark.parametrize(
     ("wider", "now_there"),
-    [
-        ({"clip": (0.0, 0.1)}, {"clip": (0.0, 0.05, 0.1, math.inf)}),
-        ({"raw": GRID}, {"clip": GRID, "raw": GRID}),
-        ({"clip": "all"}, {"clip": "all"}),
-    ],
+    first_few(
+        1,
+        [
+            ({"raw": GRID}, {"clip": GRID, "raw": GRID}),
+            ({"clip": (0.0, 0.1)}, {"clip": (0.0, 0.05, 0.1, math.inf)}),
+            ({"clip": "all"}, {"clip": "all"}),
+        ],
+    ),
 )
 def test_more_mu_are_added_to_those_that_were_there(
     wider: Mapping[ContributionRule, Mus], now_there: Mapping[ContributionRule, Mus], copied: Path, tmp_path: Path
